@@ -42,6 +42,16 @@ XPU_OPS_VECTOR void repeat_as(const void* value, void* to, size_t n) {
 
 struct Bytes16 { uint64_t half[2]; };
 
+template <class T> XPU_OPS_VECTOR void move_as(T* to, const T* from, Steps steps, size_t n) {
+  // Steps that the compiler knows become vectors.
+  if (steps.to == 1 && steps.from == -1)
+    for (size_t i = 0; i < n; ++i) to[i] = from[-static_cast<ptrdiff_t>(i)];
+  else if (steps.to == 1 && steps.from == 2)
+    for (size_t i = 0; i < n; ++i) to[i] = from[2 * i];
+  else
+    for (size_t i = 0; i < n; ++i, to += steps.to, from += steps.from) *to = *from;
+}
+
 }  // namespace
 
 void widen(DType type, const void* from, float* to, size_t n) {
@@ -70,6 +80,25 @@ void repeat(size_t element, const void* value, void* to, size_t n) {
     case 4: return repeat_as<uint32_t>(value, to, n);
     case 8: return repeat_as<uint64_t>(value, to, n);
     default: return repeat_as<Bytes16>(value, to, n);
+  }
+}
+
+void move(size_t element, void* to, const void* from, Steps steps, size_t n) {
+  if (steps.to == 1 && steps.from == 1) {
+    std::memmove(to, from, n * element);
+    return;
+  }
+  if (steps.to == 1 && steps.from == 0) return repeat(element, from, to, n);
+  const auto as = [&](auto type) {
+    using T = decltype(type);
+    move_as(static_cast<T*>(to), static_cast<const T*>(from), steps, n);
+  };
+  switch (element) {
+    case 1: return as(uint8_t{});
+    case 2: return as(uint16_t{});
+    case 4: return as(uint32_t{});
+    case 8: return as(uint64_t{});
+    default: return as(Bytes16{});
   }
 }
 

@@ -16,4 +16,8 @@ void narrow(DType type, const float* from, void* to, size_t n);
 // The same `element` bytes n times.
 void repeat(size_t element, const void* value, void* to, size_t n);
 
+// n elements of so many bytes, whose neighbours are so many elements apart.
+struct Steps { ptrdiff_t to, from; };
+void move(size_t element, void* to, const void* from, Steps steps, size_t n);
+
 }  // namespace xpu_ops::host

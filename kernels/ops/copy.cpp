@@ -250,7 +250,7 @@ Slots& block_slots(const CopyLaunch& l) {
 
 struct Bytes16 { uint64_t half[2]; };
 
-constexpr int64_t kStridedCost = 6, kCastCost = 2;
+constexpr int64_t kStridedCost = 6, kTurnedCost = 2, kCastCost = 2;  // turned: backwards, or one element for all
 constexpr int64_t kShortHere = 8;
 constexpr int64_t kMostHere = int64_t{1} << 20;  // shapes that are not even looked at
 
@@ -277,21 +277,12 @@ void copy_here(void* to, const void* from, size_t element, CopyShape s) {
   // A call for each short row would take longer than its elements.
   if (s.ndim > 1 && s.size[0] < kShortHere)
     swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
-  const int64_t n = s.ndim > 0 ? s.size[0] : 1, dst_step = s.ndim > 0 ? s.dst[0] : 1,
-                src_step = s.ndim > 0 ? s.src[0] : 1;
-  by_width(element, [&](auto type) {
-    using T = decltype(type);
-    for_rows(s, s.ndim - 1, 0, 0, [&](int64_t dst, int64_t src) {
-      T* d = static_cast<T*>(to) + dst;
-      const T* r = static_cast<const T*>(from) + src;
-      if (dst_step == 1 && src_step == 1) {
-        std::memmove(d, r, static_cast<size_t>(n) * sizeof(T));
-      } else if (dst_step == 1 && src_step == -1) {
-        for (int64_t i = 0; i < n; ++i) d[i] = r[-i];
-      } else {
-        for (int64_t i = 0; i < n; ++i) d[i * dst_step] = r[i * src_step];
-      }
-    });
+  const int64_t n = s.ndim > 0 ? s.size[0] : 1;
+  const host::Steps steps = s.ndim > 0 ? host::Steps{s.dst[0], s.src[0]} : host::Steps{1, 1};
+  const auto width = static_cast<int64_t>(element);
+  for_rows(s, s.ndim - 1, 0, 0, [&](int64_t dst, int64_t src) {
+    host::move(element, static_cast<char*>(to) + dst * width, static_cast<const char*>(from) + src * width, steps,
+               static_cast<size_t>(n));
   });
 }
 
@@ -313,7 +304,8 @@ void fill_here(void* to, size_t element, const void* value, const CopyShape& s) 
 int64_t cost_here(const CopyShape& s, size_t element, bool reads) {
   const int64_t n = numel(s), words = (n * static_cast<int64_t>(element) + 3) / 4;
   const bool dense = s.ndim == 0 || (s.dst[0] == 1 && (!reads || s.src[0] == 1));
-  return dense ? words : std::max(words, n * kStridedCost);
+  const bool vectors = !dense && s.dst[0] == 1 && (s.src[0] == 0 || s.src[0] == -1);
+  return dense ? words : std::max(words, n * (vectors ? kTurnedCost : kStridedCost));
 }
 
 }  // namespace
