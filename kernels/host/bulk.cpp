@@ -42,7 +42,7 @@ XPU_OPS_VECTOR void repeat_as(const void* value, void* to, size_t n) {
 
 struct Bytes16 { uint64_t half[2]; };
 
-// What the library's memmove does by `rep movsb` takes ten times as long on some processors where the two lie a few
+// The library's memmove by `rep movsb` takes ten times as long on some processors where the two lie a few
 // bytes apart within their pages, as those of a roll do.
 constexpr size_t kLibraryBytes = size_t{1} << 17;
 [[gnu::target("avx2")]] void move_vectors(char* to, const char* from, size_t bytes) {

@@ -136,7 +136,7 @@ struct Work {
     });
   }
 
-  // What an input has from `at` on, as the kernel takes it.
+  // Reads an input from `at` on in the kernel's form.
   void load(int k, const char* at, uint32_t n) {
     const auto step = static_cast<ptrdiff_t>(p.step[k]);
     if (!o[k].converted) return move(o[k].width, o[k].values, at, {1, step}, n);
