@@ -40,8 +40,6 @@ XPU_OPS_VECTOR void repeat_as(const void* value, void* to, size_t n) {
   for (size_t i = 0; i < n; ++i) x[i] = v;
 }
 
-struct Bytes16 { uint64_t half[2]; };
-
 // The library's memmove by `rep movsb` takes ten times as long on some processors where the two lie a few
 // bytes apart within their pages, as those of a roll do.
 constexpr size_t kLibraryBytes = size_t{1} << 17;
@@ -66,6 +64,8 @@ template <class T> XPU_OPS_VECTOR void move_as(T* to, const T* from, Steps steps
     for (size_t i = 0; i < n; ++i) to[i] = from[-static_cast<ptrdiff_t>(i)];
   else if (steps.to == 1 && steps.from == 2)
     for (size_t i = 0; i < n; ++i) to[i] = from[2 * i];
+  else if (steps.from == 0)
+    for (const T v = *from; n > 0; --n, to += steps.to) *to = v;
   else
     for (size_t i = 0; i < n; ++i, to += steps.to, from += steps.from) *to = *from;
 }
@@ -92,13 +92,7 @@ void repeat(size_t element, const void* value, void* to, size_t n) {
     std::memset(to, 0, n * element);
     return;
   }
-  switch (element) {
-    case 1: return repeat_as<uint8_t>(value, to, n);
-    case 2: return repeat_as<uint16_t>(value, to, n);
-    case 4: return repeat_as<uint32_t>(value, to, n);
-    case 8: return repeat_as<uint64_t>(value, to, n);
-    default: return repeat_as<Bytes16>(value, to, n);
-  }
+  by_width(element, [&](auto type) { repeat_as<decltype(type)>(value, to, n); });
 }
 
 void move(size_t element, void* to, const void* from, Steps steps, size_t n) {
@@ -113,17 +107,10 @@ void move(size_t element, void* to, const void* from, Steps steps, size_t n) {
     return;
   }
   if (steps.to == 1 && steps.from == 0) return repeat(element, from, to, n);
-  const auto as = [&](auto type) {
+  by_width(element, [&](auto type) {
     using T = decltype(type);
     move_as(static_cast<T*>(to), static_cast<const T*>(from), steps, n);
-  };
-  switch (element) {
-    case 1: return as(uint8_t{});
-    case 2: return as(uint16_t{});
-    case 4: return as(uint32_t{});
-    case 8: return as(uint64_t{});
-    default: return as(Bytes16{});
-  }
+  });
 }
 
 }  // namespace xpu_ops::host

@@ -12,17 +12,6 @@ constexpr uint32_t kBlock = 256;
 // Rows from this length on are worth a call each; shorter ones share it.
 constexpr uint32_t kOwnCall = 64;
 
-// f(a type of that many bytes)
-template <class F>
-[[gnu::always_inline]] inline void by_width(size_t element, F&& f) {
-  switch (element) {
-    case 1: return f(uint8_t{});
-    case 2: return f(uint16_t{});
-    case 4: return f(uint32_t{});
-    default: return f(uint64_t{});
-  }
-}
-
 struct Operand {
   DType type;
   size_t width;

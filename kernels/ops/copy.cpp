@@ -248,23 +248,9 @@ Slots& block_slots(const CopyLaunch& l) {
 
 // ---- small ones, on the calling thread
 
-struct Bytes16 { uint64_t half[2]; };
-
 constexpr int64_t kStridedCost = 6, kTurnedCost = 2, kCastCost = 2;  // turned: backwards, or one element for all
 constexpr int64_t kShortHere = 8;
 constexpr int64_t kMostHere = int64_t{1} << 20;  // shapes that are not even looked at
-
-// f(a type of that many bytes)
-template <class F>
-void by_width(size_t element, F&& f) {
-  switch (element) {
-    case 1: return f(uint8_t{});
-    case 2: return f(uint16_t{});
-    case 4: return f(uint32_t{});
-    case 8: return f(uint64_t{});
-    default: return f(Bytes16{});
-  }
-}
 
 // Calls f(dst, src) for the first element of every row along dimension 0 of a collapsed shape, offsets in elements.
 template <class F>
@@ -286,18 +272,10 @@ void copy_here(void* to, const void* from, size_t element, CopyShape s) {
   });
 }
 
-void fill_here(void* to, size_t element, const void* value, const CopyShape& s) {
-  const int64_t n = s.ndim > 0 ? s.size[0] : 1, step = s.ndim > 0 ? s.dst[0] : 1;
-  by_width(element, [&](auto type) {
-    using T = decltype(type);
-    T v;
-    std::memcpy(&v, value, sizeof v);
-    for_rows(s, s.ndim - 1, 0, 0, [&](int64_t dst, int64_t) {
-      T* d = static_cast<T*>(to) + dst;
-      if (step == 1) return host::repeat(element, value, d, static_cast<size_t>(n));
-      for (int64_t i = 0; i < n; ++i) d[i * step] = v;
-    });
-  });
+// One element for all.
+void fill_here(void* to, size_t element, const void* value, CopyShape s) {
+  std::fill_n(s.src, s.ndim, 0);
+  copy_here(to, value, element, s);
 }
 
 // Cost of moving a shape on the calling thread, in units of SmallWork::run: four bytes side by side.
@@ -401,7 +379,7 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
 
 void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape) {
   if (!collapse(shape, false)) return;
-  Bytes16 bytes{};
+  host::Bytes16 bytes{};
   std::memcpy(&bytes, value, element);
   if (queue.small().run(
           cost_here(shape, element, false), [=] { fill_here(dst, element, &bytes, shape); },
