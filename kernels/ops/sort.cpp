@@ -124,7 +124,7 @@ void find_digits(runtime::Queue& queue, SelectArgs args, DType type, uint32_t pa
   }
 }
 
-void select(runtime::Queue& queue, const PickProblem& p, const PickPlan& plan) {
+SelectArgs select_args(const PickProblem& p, const PickPlan& plan) {
   SelectArgs args{};
   args.in = p.in;
   args.values = p.values;
@@ -135,6 +135,11 @@ void select(runtime::Queue& queue, const PickProblem& p, const PickPlan& plan) {
   args.chunk = plan.chunk;
   args.k = static_cast<uint32_t>(p.k);
   args.mode = static_cast<uint32_t>(p.mode);
+  return args;
+}
+
+void select(runtime::Queue& queue, const PickProblem& p, const PickPlan& plan) {
+  SelectArgs args = select_args(p, plan);
   if (plan.kernel == PickPlan::Kernel::row) {
     args.chunk = plan.rows_per_item;
     return runtime::launch(queue, kernels::select_short[p.type], ceil_div(p.rows, plan.rows_per_item), 1, args);
@@ -326,23 +331,17 @@ void name_sorted(runtime::Queue& queue, const SortProblem& p, const int64_t* fro
 
 // The last of the best is found by its digits; those that reach it are sorted.
 void take_best(runtime::Queue& queue, const SortProblem& p) {
-  const PickPlan plan =
-      plan_pick({p.type, p.in, nullptr, nullptr, p.rows, p.length, 0, PickMode::kth}, runtime::policy_of(queue));
+  PickProblem last{p.type, p.in, nullptr, nullptr, p.rows, p.length, 0, PickMode::kth};
+  last.k = p.descending ? p.length - p.take : p.take - 1;
+  const PickPlan plan = plan_pick(last, runtime::policy_of(queue));
   const size_t groups = static_cast<size_t>(p.rows) * plan.chunks, taken = static_cast<size_t>(p.rows) * p.take;
   const runtime::Scratch counts(groups * kSelectSlots * sizeof(uint32_t)), state(p.rows * sizeof(SelectState)),
       values(taken * dtype_size(p.type)), indices(taken * sizeof(int64_t));
-  SelectArgs args{};
-  args.in = p.in;
-  args.values = values.get();
-  args.indices = indices.get<int64_t>();
+  last.values = values.get();
+  last.indices = indices.get<int64_t>();
+  SelectArgs args = select_args(last, plan);
   args.counts = counts.get<uint32_t>();
   args.state = state.get<SelectState>();
-  args.rows = static_cast<uint32_t>(p.rows);
-  args.length = static_cast<uint32_t>(p.length);
-  args.chunks = plan.chunks;
-  args.chunk = plan.chunk;
-  args.k = static_cast<uint32_t>(p.descending ? p.length - p.take : p.take - 1);
-  args.mode = static_cast<uint32_t>(PickMode::kth);
   args.take = static_cast<uint32_t>(p.take);
   args.largest = p.descending;
   find_digits(queue, args, p.type, plan.passes);
@@ -360,9 +359,8 @@ TopkPlan plan_topk(const SortProblem& p, const runtime::Policy& policy) {
   if (plan.kernel != Kernel::many) return plan;
   // Parts of a row: as many as the device takes at once and, of many elements, as make a merge of results pay.
   const int64_t least = policy.single_items ? kTopkPart : kManyRow, fill = policy.single_items ? 1 : kTopkFilling;
-  int64_t chunks = ceil_div(fill * policy.units, p.rows);
-  chunks = std::min(chunks, p.length / least);
-  plan.chunks = static_cast<uint32_t>(std::max<int64_t>(chunks, 1));
+  const int64_t filling = ceil_div(fill * policy.units, p.rows);
+  plan.chunks = static_cast<uint32_t>(std::max<int64_t>(std::min(filling, p.length / least), 1));
   return plan;
 }
 
