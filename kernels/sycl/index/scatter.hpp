@@ -267,35 +267,28 @@ XPU_INLINE void deal_places(const ColumnDealArgs& p, uint32_t c, uint32_t (&to)[
   if (c == 0) p.starts[p.parts] = sum;
 }
 
-template <class T> inline void column_deal_write(const ColumnDealArgs& p) {
+// Each index and value(step) of the item's chunk go to the next place of their part.
+template <class T, class Value> XPU_INLINE void deal_write(const ColumnDealArgs& p, Value value) {
   const uint32_t c = global_id();
   if (c >= p.chunks) return;
   uint32_t to[kDealtParts];
   deal_places(p, c, to);
-  const T* src = static_cast<const T*>(p.src);
   T* values = static_cast<T*>(p.values);
   int32_t* ids = p.ids;
-  const int64_t step = p.src_step;
   deal_chunk(p, c, [&](uint32_t j, uint32_t id, uint32_t part) __attribute__((always_inline)) {
     const uint32_t k = to[part]++;
     ids[k] = static_cast<int32_t>(id);
-    values[k] = src[j * step];
+    values[k] = value(j);
   });
 }
 
-// With the numbers of the steps for values.
+template <class T> inline void column_deal_write(const ColumnDealArgs& p) {
+  const T* src = static_cast<const T*>(p.src);
+  const int64_t step = p.src_step;
+  deal_write<T>(p, [=](uint32_t j) __attribute__((always_inline)) { return src[j * step]; });
+}
 inline void column_deal_steps(const ColumnDealArgs& p) {
-  const uint32_t c = global_id();
-  if (c >= p.chunks) return;
-  uint32_t to[kDealtParts];
-  deal_places(p, c, to);
-  auto* steps = static_cast<uint32_t*>(p.values);
-  int32_t* ids = p.ids;
-  deal_chunk(p, c, [&](uint32_t j, uint32_t id, uint32_t part) __attribute__((always_inline)) {
-    const uint32_t k = to[part]++;
-    ids[k] = static_cast<int32_t>(id);
-    steps[k] = j;
-  });
+  deal_write<uint32_t>(p, [](uint32_t j) __attribute__((always_inline)) { return j; });
 }
 
 template <class T, class Op>
