@@ -13,8 +13,6 @@
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/threshold.h>
 
-#include <cmath>
-
 #include "bindings/aten/core/pointwise.hpp"
 #include "bindings/aten/core/small_dense.hpp"
 #include "bindings/aten/core/tensor.hpp"

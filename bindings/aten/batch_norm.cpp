@@ -172,12 +172,6 @@ Result forward(const at::Tensor& input, const OptTensor& weight_opt, const OptTe
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using ThreeOut = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&>;
 
-// Statistics of 16-bit numbers may have either type.
-void check_type(const at::Tensor& to, at::ScalarType type, std::optional<at::ScalarType> other = std::nullopt) {
-  TORCH_CHECK(to.scalar_type() == type || to.scalar_type() == other, "expected scalar type ", type, " but found ",
-              to.scalar_type());
-}
-
 void give(const at::Tensor& to, const at::Tensor& from) {
   if (to.is_same(from)) return;
   to.resize_(from.sizes());
@@ -188,8 +182,9 @@ ThreeOut forward_out(const at::Tensor& input, const OptTensor& weight, const Opt
                      const OptTensor& var, bool train, double momentum, double eps, at::Tensor& out,
                      at::Tensor& save_mean, at::Tensor& save_invstd) {
   const at::ScalarType type = input.scalar_type();
-  check_type(out, type);
-  for (const at::Tensor* to : {&save_mean, &save_invstd}) check_type(*to, stat_type(type), type);
+  check_scalar_type(out, type);
+  for (const at::Tensor* to : {&save_mean, &save_invstd})  // those of 16-bit numbers may have either type
+    if (to->scalar_type() != type) check_scalar_type(*to, stat_type(type));
   const bool direct = out.sizes() == input.sizes() && !out.is_alias_of(input);
   const Result r = forward(input, weight, bias, mean, var, train, momentum, eps, direct ? out : at::Tensor());
   give(out, r.y);

@@ -126,8 +126,7 @@ at::Tensor& linalg_solve_triangular_out(const at::Tensor& self, const at::Tensor
   TORCH_CHECK(self.scalar_type() == B.scalar_type(),
               "linalg.solve_triangular: Expected self and B to have the same dtype, but got ", self.scalar_type(),
               " and ", B.scalar_type());
-  TORCH_CHECK(out.scalar_type() == B.scalar_type(), "expected scalar type ", B.scalar_type(), " but found ",
-              out.scalar_type());
+  check_scalar_type(out, B.scalar_type());
   const auto [rhs, a] = at::native::_linalg_broadcast_batch_dims(B, self, /*name=*/nullptr);
   if (a.is_conj() && a.mT().is_contiguous()) {  // at::linalg_solve_triangular solves the transposed system then
     at::native::resize_output(out, rhs.sizes());

@@ -240,8 +240,7 @@ void cat_impl(const at::ITensorListRef& tensors, int64_t dim, int64_t, bool, boo
 at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, int64_t length, at::Tensor& out) {
   TORCH_CHECK(dim < self.dim() || self.dim() == 0, "narrow_copy(): dimension ", dim, " of a tensor of ", self.dim());
   const at::Tensor part = self.narrow(dim, start, length);
-  TORCH_CHECK(self.dtype() == out.dtype(), "Expected out tensor to have dtype ", self.dtype(), ", but got ",
-              out.dtype(), " instead");
+  check_out_type(out, self.dtype());
   at::native::resize_output(out, part.sizes());
   return out.copy_(part);
 }
@@ -672,8 +671,7 @@ void split_with_sizes_copy_out(const at::Tensor& self, at::IntArrayRef split_siz
   TORCH_CHECK(out.size() == parts.size(), "split_with_sizes_copy_out() expected an out= argument of size ",
               parts.size(), ", got size ", out.size());
   for (size_t i = 0; i < parts.size(); ++i) {
-    TORCH_CHECK(out[i].dtype() == parts[i].dtype(), "Expected out tensor to have dtype ", parts[i].dtype(),
-                ", but got ", out[i].dtype(), " instead");
+    check_out_type(out[i], parts[i].dtype());
     TORCH_CHECK(out[i].device() == parts[i].device(), "Expected out tensor to have device ", parts[i].device(),
                 ", but got ", out[i].device(), " instead");
     at::native::resize_output(out[i], parts[i].sizes());

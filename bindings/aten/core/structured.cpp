@@ -12,8 +12,7 @@ at::Tensor create_out(at::IntArrayRef sizes, at::IntArrayRef strides, const at::
 
 void resize_out(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides,
                 const at::TensorOptions& options) {
-  TORCH_CHECK(options.dtype() == out.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ",
-              out.dtype(), " instead");
+  check_out_type(out, options.dtype());
   TORCH_CHECK(options.device() == out.device(), "Expected out tensor to have device ", options.device(), ", but got ",
               out.device(), " instead");
   if (!at::native::resize_output(out, sizes)) return;

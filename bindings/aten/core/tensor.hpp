@@ -31,6 +31,11 @@ inline void check_scalar_type(const at::Tensor& t, at::ScalarType type) {
   TORCH_CHECK(t.scalar_type() == type, "expected scalar type ", type, " but found ", t.scalar_type());
 }
 
+// For results that are given.
+inline void check_out_type(const at::Tensor& out, caffe2::TypeMeta dtype) {
+  TORCH_CHECK(dtype == out.dtype(), "Expected out tensor to have dtype ", dtype, ", but got ", out.dtype(), " instead");
+}
+
 // For operators that write an argument which torch's code does not count as written.
 inline void mark_written(const at::Tensor& t) {
   if (!t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
